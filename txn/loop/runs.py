@@ -73,7 +73,7 @@ class Runs(Generic[PlanT]):
         self._stopped = False
         self._beginning: Final = RLock()
         self._under_way: object | None = None
-        """The call of `run` or `close` that is under way."""
+        """The call of `run` or `close`, or the end of the `with` block, that is under way."""
         self._opened_in = os.getpid()
         self.transactional_id = plan.transactional_id
 
@@ -102,7 +102,9 @@ class Runs(Generic[PlanT]):
         if self._runner is None:
             self._runner = self._plan.runner(calls(), make_producer)
             self._opened_in = os.getpid()
-        self._runner.stopping = self._stopped
+        self._runner.stopping = False
+        if self._stopped:  # After that, because `stop` may come between the two.
+            self._runner.stopping = True
         return self._runner
 
     def _taken(self) -> AnyRunner | None:
@@ -134,17 +136,21 @@ class Runs(Generic[PlanT]):
             PARENTS_RUNNERS.append(runner)
         return True
 
-    def _leaves_running(self, error: BaseException | None) -> bool:
-        """At the end of a `with` block: whether the block must not close the runner. A run that is under way stops, and closes it."""
+    def _ends(self, error: BaseException | None, this: object) -> bool:
+        """At the end of a `with` block: whether the block closes the runner. Then `this` is under way, and the caller ends it as in
+        `_begin`. Otherwise a run is under way: it stops, and closes the runner."""
         self._kept = False
         if self._is_parents():
-            return True
-        if self._under_way is None:
             return False
+        with self._beginning:
+            if self._under_way is None:
+                self._under_way = this
+        if self._under_way is this:
+            return True
         self.stop()
         if error is None:
             raise IllegalCall(f"the `with` block of this {type(self).__name__} ended while it was running: wait until `run` has returned")
-        return True
+        return False
 
 
 class BlockingRuns(Runs[PlanT]):
@@ -166,8 +172,13 @@ class BlockingRuns(Runs[PlanT]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if not self._leaves_running(error):
-            self._end(failed=error is not None)
+        this = object()
+        try:
+            if self._ends(error, this):
+                self._end(failed=error is not None)
+        finally:
+            if self._under_way is this:
+                self._under_way = None
 
     def _go(self, limit_s: float, batches: int | None, **more: bool) -> bool:
         check_batches(batches)
@@ -221,8 +232,13 @@ class AsyncRuns(Runs[PlanT]):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if not self._leaves_running(error):
-            await self._end(failed=error is not None)
+        this = object()
+        try:
+            if self._ends(error, this):
+                await self._end(failed=error is not None)
+        finally:
+            if self._under_way is this:
+                self._under_way = None
 
     async def _go(self, limit_s: float, batches: int | None, **more: bool) -> bool:
         check_batches(batches)
