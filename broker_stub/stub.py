@@ -248,10 +248,10 @@ class BrokerStub(Restrictions):
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
         """Cuts every connection, closes every socket, ends the thread. A second call does nothing."""
         check_arguments(timeout=timeout)
-        for inspector in self._inspectors:
-            inspector.close()
+        self._close_inspectors()
         with self._once.ending(timeout):
             self.cluster.close()
+        self._close_inspectors()  # Those that another thread opened meanwhile.
 
     def __enter__(self) -> Self:
         try:
@@ -362,19 +362,14 @@ class BrokerStub(Restrictions):
         """Stops a broker: its connections end, its port refuses, its leaderships move. As in Kafka, clients cannot tell a clean stop."""
         self._known(node=node)
         check_arguments(clean=clean)
-        hosts = self._server or self.cluster
-        self._call(lambda: hosts.stop_broker(node, clean=clean))
+        self._call(lambda: (self._server or self.cluster).stop_broker(node, clean=clean))
 
     def start_broker(self, node: int, *, port: int | None = None) -> None:
         """Starts a broker on the same port, or on another one, 0 for a free one. OSError for a port in use, or for a disk that fails; then
         it stays down."""
         self._known(node=node)
         self._check_port(port)
-        server = self._server
-        if server is not None:
-            self._call(lambda: server.start_broker(node, port=port))
-        else:
-            self._call(lambda: self.cluster.start_broker(node))
+        self._call(lambda: self._start_broker(node, port))
 
     def restart_broker(self, node: int, *, clean: bool = True, port: int | None = None) -> None:
         """Stops and starts a broker; `port` as in `start_broker`."""
@@ -388,8 +383,7 @@ class BrokerStub(Restrictions):
         By default a log syncs a segment when the next one begins, as Kafka does; `flush.messages` makes it sync more often.
         """
         self._known(node=node)
-        hosts = self._server or self.cluster
-        self._call(lambda: hosts.stop_broker(node, clean=False, lost_power=True))
+        self._call(lambda: (self._server or self.cluster).stop_broker(node, clean=False, lost_power=True))
 
     def pause_broker(self, node: int) -> None:
         """Pauses a broker, as SIGSTOP or a long garbage collection does. Clients connect to it and get no response.
@@ -519,10 +513,10 @@ class BrokerStub(Restrictions):
         port. It ends with the stub. OSError for a port in use."""
         from fencepost.broker_stub.inspector.inspector import Inspector
 
+        inspector = Inspector(self._source(), port=port)
+        self._inspectors.append(inspector)  # Before the start, and before the check: `close` finds it, or this does not start it.
         self._once.check_open()
-        inspector = Inspector(self._source(), port=port).start()
-        self._inspectors.append(inspector)
-        return inspector
+        return inspector.start()
 
     def snapshot(self) -> dict[str, Any]:
         """The cluster now as data that fits into JSON: brokers, partitions with their newest batches, producers, transactions, groups and
@@ -571,6 +565,16 @@ class BrokerStub(Restrictions):
             snapshot=self._snapshot,
             records=lambda topic, partition, offset: self._read(lambda: records_from(self._partition(topic, partition).log, offset)),
         )
+
+    def _close_inspectors(self) -> None:
+        for inspector in self._inspectors:
+            inspector.close()
+
+    def _start_broker(self, node: int, port: int | None) -> None:
+        if self._server is not None:
+            self._server.start_broker(node, port=port)
+        else:
+            self.cluster.start_broker(node)
 
     def _create(self, name: str, partitions: int | None, replication_factor: int | None, config: Mapping[str, Value] | None) -> None:
         from fencepost.broker_stub.handlers.create_topics import why_not
@@ -667,12 +671,21 @@ class BrokerStub(Restrictions):
         return self._run(run, at_end=lambda: None)
 
     def _run(self, run: Callable[[], T], *, at_end: Callable[[], None]) -> T:
-        """`at_end` is called before it runs in the caller's thread, because the loop has ended meanwhile."""
-        server, thread = self._server, self._once.thread
-        if server is None or thread is None or thread is threading.current_thread():
+        """`at_end` is called before it runs, because the stub may be closed meanwhile. In the callers' threads, one runs at a time, and
+        none while another thread starts or closes the stub."""
+        if self._once.thread is None:
+            with self._once.standing(CALL_TIMEOUT_S):
+                if self._once.thread is None:
+                    at_end()
+                    return run()
+        thread, server = self._once.thread, self._server
+        assert thread is not None
+        assert server is not None
+        if thread is threading.current_thread():
             return run()
 
         def on_loop() -> T:
+            at_end()
             try:
                 return run()
             except StorageFailed as failed:
@@ -684,8 +697,9 @@ class BrokerStub(Restrictions):
         try:
             return thread.call(on_loop, CALL_TIMEOUT_S)
         except LoopEnded:
-            at_end()
-            return run()
+            with self._once.standing(CALL_TIMEOUT_S):
+                at_end()
+                return run()
 
 
 async def _off_loop(call: Callable[[], T]) -> T:

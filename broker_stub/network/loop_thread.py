@@ -46,12 +46,18 @@ class StartsOnce:
     @contextmanager
     def ending(self, timeout_s: float) -> Iterator[None]:
         """Ends the thread, then runs the block. Raises TimeoutError. No start follows, and only one thread at a time runs this."""
-        if not self._lock.acquire(timeout=min(timeout_s, threading.TIMEOUT_MAX)):
-            raise TimeoutError(f"another thread has been starting or closing this {self._name} for {timeout_s:g} s")
-        try:
+        with self.standing(timeout_s):
             self.closed = True
             if self.thread is not None:
                 self.thread.stop(timeout_s)
+            yield
+
+    @contextmanager
+    def standing(self, timeout_s: float) -> Iterator[None]:
+        """No other thread starts or ends it meanwhile, or is in such a block. Raises TimeoutError."""
+        if not self._lock.acquire(timeout=min(timeout_s, threading.TIMEOUT_MAX)):
+            raise TimeoutError(f"another thread has been starting or closing this {self._name} for {timeout_s:g} s")
+        try:
             yield
         finally:
             self._lock.release()
@@ -119,6 +125,10 @@ class LoopThread(threading.Thread):
         tasks: list[asyncio.Task[T]] = []
 
         def begin() -> None:
+            if self._stops:  # What is closed already would not be closed once more.
+                work.close()
+                answer.tell()
+                return
             tasks.append(self.loop.create_task(work))
             tasks[0].add_done_callback(lambda task: answer.take(task.result))
 

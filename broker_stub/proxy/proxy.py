@@ -95,7 +95,8 @@ class FaultProxy:
         self._upstream_tls = client_context_from(upstream_tls) if upstream_tls is not False else None
 
     def __repr__(self) -> str:
-        bootstrap = all_spelled(tuple(self._hub.addresses.values())) if self._hub is not None else None
+        hub = self._hub  # Another thread may close the proxy.
+        bootstrap = all_spelled(tuple(hub.addresses.values())) if hub is not None else None
         return f"FaultProxy({all_spelled(self._upstream)!r}, bootstrap={bootstrap!r})"
 
     @property
@@ -130,12 +131,12 @@ class FaultProxy:
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
         """Cuts every connection, closes every socket, ends the thread. A second call does nothing."""
         check_arguments(timeout=timeout)
-        for inspector in self._inspectors:
-            inspector.close()
+        self._close_inspectors()
         with self._once.ending(timeout):
             self._hub = None
             if self._snapshots is not None:
                 self._snapshots.close()
+        self._close_inspectors()  # Those that another thread opened meanwhile.
 
     def __enter__(self) -> Self:
         return self.start()
@@ -166,7 +167,8 @@ class FaultProxy:
 
     def topic_name(self, topic_id: UUID) -> str | None:
         """The name of a topic id that a response has told."""
-        return None if self._hub is None else self._hub.name_of(topic_id)
+        hub = self._hub
+        return None if hub is None else hub.name_of(topic_id)
 
     def ui(self, *, port: int = 0) -> Inspector:
         """Opens the inspector, a page at `proxy.ui().url` on this computer that shows the cluster behind the proxy and its exchanges live.
@@ -176,10 +178,10 @@ class FaultProxy:
         that wants a login tells it nothing, and the page shows the exchanges alone."""
         from fencepost.broker_stub.inspector.inspector import Inspector
 
+        inspector = Inspector(self._source(), port=port)
+        self._inspectors.append(inspector)  # Before the start, and before the check: `close` finds it, or this does not start it.
         self._running()
-        inspector = Inspector(self._source(), port=port).start()
-        self._inspectors.append(inspector)
-        return inspector
+        return inspector.start()
 
     def share(self, file: str | PathLike[str]) -> pathlib.Path:
         """Writes what the inspector shows now as one HTML file, as `BrokerStub.share` does; returns its path."""
@@ -191,15 +193,23 @@ class FaultProxy:
         from fencepost.broker_stub.inspector.source import Source
         from fencepost.broker_stub.inspector.upstream_snapshot import UpstreamSnapshots
 
-        if self._snapshots is None:
-            hub = self._running()
-            self._snapshots = UpstreamSnapshots(lambda: self._call(lambda: hub.upstream), self._upstream_tls)
-        return Source(journal=self.journal, faults=self.faults, name_of=self.topic_name, snapshot=self._snapshots.take)
+        with self._once.standing(CALL_TIMEOUT_S):
+            hub = self._running() if self._snapshots is None else None
+            if hub is not None:
+                self._snapshots = UpstreamSnapshots(lambda: self._call(lambda: hub.upstream), self._upstream_tls)
+            snapshots = self._snapshots
+        assert snapshots is not None
+        return Source(journal=self.journal, faults=self.faults, name_of=self.topic_name, snapshot=snapshots.take)
+
+    def _close_inspectors(self) -> None:
+        for inspector in self._inspectors:
+            inspector.close()
 
     def _running(self) -> Hub:
-        if self._hub is None:
+        hub = self._hub
+        if hub is None:
             raise RuntimeError(NOT_RUNNING)
-        return self._hub
+        return hub
 
     def _call(self, run: Callable[[], T]) -> T:
         """Runs it on the loop's thread."""
