@@ -20,6 +20,7 @@ from fencepost.producer.core.idempotence.sequence import SEQUENCE_RING, advance
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
 from fencepost.producer.errors import ConfigError, DeliveryError, Fatal, FencepostError, Misuse, ProducerClosed, again, plain
 from fencepost.producer.foundations.counted import counted
+from fencepost.producer.foundations.rlock import RLock
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.producer.network.exit_and_fork import ExitGuard
 from fencepost.producer.producer import Producer
@@ -63,6 +64,7 @@ class Participant(Producer):
                 raise ConfigError(f"{key}={given[key]!r}: a participant has no such setting, the participation contains the id")
         self._shared_identity = SharedIdentity()
         self._participation: Participation | None = None
+        self._leaving = RLock()
         super().__init__(None, **given)
 
     def _guard(self) -> ExitGuard:
@@ -110,7 +112,8 @@ class Participant(Producer):
 
         Raises the first failure, with its topic and partition: ParticipationEnded, another DeliveryError, NotShared, or Fatal if this
         participant cannot continue. After a failure call `abandon`. Raises TransactionTimeout if `timeout` seconds pass first (None: until
-        the delivery deadline decides); call `finish` again, or `abandon`. In each case the participant accepts no more records.
+        the delivery deadline decides); call `finish` again, or `abandon`. In each case the participant accepts no more records. If another
+        thread abandons the participation meanwhile, or closes the participant, it raises Misuse.
         """
         limit_s = seconds(timeout, self._shared.patience_s)
         self._refuse_waiting("finish")
@@ -120,13 +123,8 @@ class Participant(Producer):
             self._drain(limit_s)
         except TimeoutError as late:
             raise TransactionTimeout(f"finish: {late}") from None
-        self._refuse_spoilt()
-        if self._shared_identity.death is not None:
-            raise again(self._shared_identity.death)
-        accounts = [self._account(*each) for each in sorted(participation.sequences)]
-        written = [each for each in accounts if each.records]
-        self._participation = None
-        return written
+        with self._leaving:
+            return self._leave(participation)
 
     def abandon(self, timeout: SupportsFloat | None = None) -> None:
         """Give the participation up, after a failure or because its result is not needed. Unsent records fail with DeliveryAborted. The
@@ -139,7 +137,8 @@ class Participant(Producer):
         self._stop()
         if self._shared_identity.death is None:
             self._ask(ParticipantCall(None), limit_s, "abandon")
-        self._participation = None
+        with self._leaving:
+            self._participation = None
 
     def close(self, timeout: SupportsFloat | None = None) -> None:
         """Abandon the participation, if there is one, and end the producer. Calling it again does nothing."""
@@ -241,6 +240,17 @@ class Participant(Producer):
         if self._participation is None:
             raise again(NO_PARTICIPATION)
         return self._participation
+
+    def _leave(self, participation: Participation) -> list[Written]:
+        """What was written. The participation is over, unless another thread has left it already: then its records count no more."""
+        if self._participation is not participation:
+            raise NoParticipation("finish: another thread has left this participation meanwhile, by finish, abandon or close")
+        self._refuse_spoilt()
+        if self._shared_identity.death is not None:
+            raise again(self._shared_identity.death)
+        accounts = [self._account(*each) for each in sorted(participation.sequences)]
+        self._participation = None
+        return [each for each in accounts if each.records]
 
     def _account(self, topic: str, partition: int, first: int) -> Written:
         """What was written to one partition. The number of acknowledged records must agree with their sequences."""

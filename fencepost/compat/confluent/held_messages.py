@@ -133,12 +133,15 @@ class HeldMessages:
             self.everything -= 1
             self._reports.holding = bool(self._topics) or self.everything > 0
 
-    def end(self, *, join_s: float = 0.0) -> None:
-        """Stop. Call `purge` first."""
+    def end(self) -> None:
+        """Stop, and take no more messages. Those that are held stay: call `purge` after this."""
         self._ended.notify_all()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait for the thread, after `end`."""
         thread = self._thread
-        if thread is not None and join_s > 0.0:
-            thread.join(join_s)
+        if thread is not None:
+            thread.join(timeout_s)
 
     # -- the end of the process, and a fork --------------------------------------------------------------------------
 

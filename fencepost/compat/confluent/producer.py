@@ -202,12 +202,9 @@ class Producer(Sending):
         self._refuse_closed()
         if in_queue:
             self._held.purge(KafkaError._PURGE_QUEUE)
-        if in_flight and self._underlying.plain is not None and self._underlying.producer.unacknowledged:
-            self._reports.purging = True
-            try:
-                self._replace(PlainProducer(self._underlying.settings), timeout_s=0.0)
-            finally:
-                self._reports.purging = False
+        if in_flight and self._underlying.plain is not None:
+            with self._replacing:
+                self._purge_producer()
 
     def list_topics(self, topic: str | None = None, timeout: float = -1.0) -> Any:
         """The cluster's metadata (ClusterMetadata). An AdminClient of confluent-kafka with this producer's properties asks for it."""
@@ -285,8 +282,9 @@ class Producer(Sending):
     def _end(self, timeout_s: float | None) -> None:
         """Close our producer. What it has is delivered, so that the exception of a callback loses no message."""
         self._open = False
+        self._held.end()
         self._held.purge(KafkaError._PURGE_QUEUE)
-        self._held.end(join_s=2.0)
+        self._held.join(2.0)
         if timeout_s is None:
             timeout_s = ABORT_S if self._underlying.plain is None else math.inf
         with self._replacing:
@@ -356,13 +354,13 @@ class Producer(Sending):
         self._held.hold(message)
         self._reports.count += 1
 
-    def _not_sent(self, error: Exception, message: Message) -> None:
+    def _not_sent(self, error: Exception, message: Message, plain: PlainProducer | None) -> None:
         if isinstance(error, BufferFull):
             raise BufferError(f"Local: Queue full: {error}") from error
         topic: Any = message._topic
         if isinstance(error, TopicUnavailable) and self._held.lacks(topic, message._partition):
             raise raised(KafkaError._UNKNOWN_PARTITION, str(error)) from error
-        replaced = isinstance(error, ProducerClosed) and (self._reports.purging or self._held.everything)
+        replaced = isinstance(error, ProducerClosed) and (self._reports.purging or self._held.everything or plain is not self._plain)
         if replaced or isinstance(error, (TopicUnavailable, NoUsableBroker)):
             self._hold(message)
         elif isinstance(error, RecordRefused) and message._callback is not None:
@@ -379,6 +377,15 @@ class Producer(Sending):
     def _refuse_outside(self) -> None:
         self._transactions.refuse_ended()
         raise raised(KafkaError._STATE, "Unable to produce message: no transaction is open: call begin_transaction first")
+
+    def _purge_producer(self) -> None:
+        """Fail what our producer has, if it has something."""
+        if self._underlying.producer.unacknowledged:
+            self._reports.purging = True
+            try:
+                self._replace(PlainProducer(self._underlying.settings), timeout_s=0.0)
+            finally:
+                self._reports.purging = False
 
     def _replace(self, new: PlainProducer, *, timeout_s: float) -> None:
         """Close our producer, and take the new one."""

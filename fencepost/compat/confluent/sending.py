@@ -99,7 +99,7 @@ class Sending:
                 reports.watched -= 1
             if not isinstance(error, Exception):
                 raise
-            self._not_sent(error, message_of(reports, topic, value, key, partition, listed, timestamp, callback))
+            self._not_sent(error, message_of(reports, topic, value, key, partition, listed, timestamp, callback), plain)
             return
         reports.count += 1
 
@@ -131,8 +131,9 @@ class Sending:
         """The message waits outside the producer."""
         raise NotImplementedError
 
-    def _not_sent(self, error: Exception, message: Message) -> None:
-        """Our producer did not take the message: hold it, report its failure, or raise."""
+    def _not_sent(self, error: Exception, message: Message, plain: Producer | None) -> None:
+        """Our producer did not take the message: hold it, report its failure, or raise. `plain`: the one that did not, which another
+        thread may have replaced since."""
         raise NotImplementedError
 
     def _refuse_outside(self) -> None:

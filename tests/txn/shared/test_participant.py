@@ -4,8 +4,10 @@ write is refused."""
 from __future__ import annotations
 
 import pickle
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -358,6 +360,47 @@ def test_a_finish_that_takes_too_long(site: Site) -> None:
     assert all(isinstance(future.exception(LIMIT_S), DeliveryAborted) for future in futures[1:])
     tx.abort(LIMIT_S)
     assert participant.usable
+
+
+@pytest.mark.parametrize("leave", [Participant.abandon, Participant.close, Participant.finish], ids=["abandon", "close", "finish"])
+def test_a_finish_while_another_thread_leaves(site: Site, leave: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records that the other thread gave up are not in the log: the finish that waited for them raises, and does not return the
+    accounts of the others as if all were acknowledged. Of two that finish, one gets the accounts."""
+    participant = site.participant()
+    tx = site.begin()
+    held = site.stub.faults.on(Api.PRODUCE).before().times(1).hold()
+    participant.begin(tx.share(TPS[:1]), LIMIT_S)
+    futures = [participant.send("t", b"row", partition=0) for _ in range(3)]
+    assert held.wait(1, LIMIT_S)
+    drain = participant._drain
+    waits, has_left = threading.Event(), threading.Event()
+    finisher = ThreadPoolExecutor(1)
+
+    def drained(timeout_s: float) -> None:
+        monkeypatch.setattr(participant, "_drain", drain)
+        waits.set()
+        drain(timeout_s)
+        assert has_left.wait(LIMIT_S)
+
+    monkeypatch.setattr(participant, "_drain", drained)
+    finishing = finisher.submit(participant.finish, LIMIT_S)
+    assert waits.wait(LIMIT_S)
+    if leave is Participant.finish:
+        held.release()
+        assert [each.records for each in participant.finish(LIMIT_S)] == [3]
+    else:
+        leaving = ThreadPoolExecutor(1)
+        left = leaving.submit(leave, participant, LIMIT_S)
+        until(lambda: participant._shared_identity._leaving or left.done(), "the other thread leaves")
+        held.release()
+        left.result(LIMIT_S)
+        leaving.shutdown()
+        assert all(isinstance(future.exception(LIMIT_S), DeliveryAborted) for future in futures[1:])
+    has_left.set()
+    with pytest.raises(NoParticipation, match="finish: another thread has left this participation meanwhile"):
+        finishing.result(LIMIT_S)
+    finisher.shutdown()
+    tx.abort(LIMIT_S)
 
 
 def test_close_in_a_participation_sends_nothing_more(site: Site) -> None:
