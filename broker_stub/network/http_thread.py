@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -46,6 +47,7 @@ class HttpThread:
         self._name = name
         self._make = make
         self._server: asyncio.Server | None = None
+        self._serving: set[asyncio.Task[None]] = set()
 
     @property
     def has_started(self) -> bool:
@@ -75,14 +77,22 @@ class HttpThread:
         listener = bound(self.host, self.port)
         self.port = listener.getsockname()[1]
         try:
-            self._server = await asyncio.start_server(http.serve, sock=listener, limit=HEAD_BYTES_MAX)
+            self._server = await asyncio.start_server(partial(self._serve, http), sock=listener, limit=HEAD_BYTES_MAX)
         except BaseException:
             listener.close()  # Another socket may listen there since.
             raise
 
+    def _serve(self, http: HttpServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serves a connection in a task. A task that is cancelled before its first step does not close the connection, so this does; and of
+        a task of its own, asyncio would log that it was cancelled."""
+        task = asyncio.get_running_loop().create_task(http.serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+        task.add_done_callback(lambda ended: writer.close())
+
     async def _down(self) -> None:
         self._stop_listening()
-        await asyncio.sleep(0)  # otherwise a connection's task that has not begun would end without closing its connection
+        await asyncio.sleep(0)  # a connection that was just accepted gets its task
         running = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in running:
             task.cancel()
