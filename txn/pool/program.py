@@ -251,7 +251,8 @@ class PoolProgram(SlotKeeper):
         """Register the guard's id. Returns also the slots that an earlier process left in a transaction. If the call has to leave before
         that, what the guard has asked goes on, and the next call waits for the same registration."""
         settings = self.settings
-        pending = self._pending_registration = self._pending_registration or self._begin_registration()
+        with self._lock:  # Two calls may register at the same time, after the pool has lost its instance.
+            pending = self._pending_registration = self._pending_registration or self._begin_registration()
         guard = pending.guard
         try:
             if not pending.is_registered:
@@ -261,17 +262,29 @@ class PoolProgram(SlotKeeper):
             await self._close(guard)
             ids = {settings.transactional_id(pending.instance.name, number): number for number in range(settings.size)}
             found = await self._calls.ask(partial(unfinished, list(ids), settings_of(guard), ask_s(deadline)))
+            return self._registered(pending), [ids[each] for each in found]
         except BaseException as error:
             if not self._goes_on(error):
-                self._pending_registration = None
+                with self._lock:  # If another call has registered it meanwhile, the pool has the instance.
+                    is_pending = self._pending_registration is pending
+                    if is_pending:
+                        self._pending_registration = None
                 await self._close(guard)
-                pending.instance.release()
+                if is_pending:
+                    pending.instance.release()
             raise
+
+    def _registered(self, pending: PendingRegistration) -> InstanceRegistration:
+        """The pool's registration. A pool that was closed meanwhile has none, because `close` may have looked for it before."""
         with self._lock:
-            self._registration = self._slots.registration = registration = InstanceRegistration(pending.instance, guard)
-            self._pending_registration = None
-            self._serve()
-        return registration, [ids[each] for each in found]
+            self._refuse()
+            if self._pending_registration is pending:
+                self._registration = self._slots.registration = InstanceRegistration(pending.instance, pending.guard)
+                self._pending_registration = None
+                self._serve()
+            if self._registration is None:
+                raise ProducerClosed("the pool's registration was made, and ended, by another call")
+            return self._registration
 
     def _begin_registration(self) -> PendingRegistration:
         settings = self.settings

@@ -7,7 +7,10 @@ import os
 import re
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +24,8 @@ from fencepost.txn.coordinator.transaction_manager import IN_BLOCK
 from fencepost.txn.errors import CommitOutcomeUnknown, IllegalCall, MustAbort, TransactionTimeout
 from fencepost.txn.pool.async_pool import AsyncTransactionalPool
 from fencepost.txn.pool.errors import PoolTakenOver, PoolTimeout
+from fencepost.txn.pool.instance import Instance, choose
+from fencepost.txn.pool.instance_registration import InstanceRegistration, RegistrationWindow
 from fencepost.txn.pool.pool import TransactionalPool
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.recovery.resume import resume_async
@@ -120,6 +125,59 @@ def test_a_pool_that_is_closed_while_a_call_asks(stub: BrokerStub, kind: type[Po
     with suppress(ProducerClosed):  # the outer block's
         run_story(story())
     until(lambda: stub.stats()["open"] == 0, "the connections are closed")
+
+
+def test_two_calls_that_register_at_once(stub: BrokerStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool has lost the instance that it chose, and two calls open slots. One of them is so late that the other has registered the
+    new instance: it uses that, and does not let another process take it over."""
+    pool = TransactionalPool(
+        {**QUICK, "transactional_id_prefix": "p", "size": 3, "lock_directory": tmp_path, "bootstrap_servers": stub.bootstrap}
+    )
+    pool.init(LIMIT_S)
+    program = pool._program
+    asked = threading.Barrier(2)
+    askers: list[int] = []
+    late: list[int] = []
+    look, extend = program._look_whether_ours, RegistrationWindow.extend
+
+    async def lost(timeout_s: float) -> InstanceRegistration | None:
+        askers.append(threading.get_ident())
+        if len(askers) > 2:
+            return await look(timeout_s)
+        asked.wait(LIMIT_S)  # The coordinator has named a newer producer to both.
+        with program._lock:
+            program._registration = program._slots.registration = None
+        if asked.wait(LIMIT_S) == 0:
+            until(lambda: late, "the other call is about to register")
+        return None
+
+    def extended(self: RegistrationWindow, seconds: float) -> None:
+        pending = program._pending_registration
+        if pending is not None and self is pending.window:
+            late.append(threading.get_ident())
+            if len(late) == 1:
+                until(lambda: program._registration is not None, "the other call has registered it")
+        extend(self, seconds)
+
+    monkeypatch.setattr(program, "_look_whether_ours", lost)
+    monkeypatch.setattr(RegistrationWindow, "extend", extended)
+    with pool.transaction() as tx, ThreadPoolExecutor(2) as threads:
+        tx.send("t", b"2")  # It has the only slot that is open.
+        for block in [threads.submit(asyncio.run, wrote(pool, b"%d" % number)) for number in range(2)]:
+            block.result(LIMIT_S)
+    with closing_instance(choose("p", tmp_path)) as other:
+        assert other.name != pool.instance
+    pool.close()
+    assert sorted(committed(stub, "t")) == [b"0", b"1", b"2"]
+
+
+@contextmanager
+def closing_instance(instance: Instance) -> Iterator[Instance]:
+    """The instance, which another process may take over afterwards."""
+    try:
+        yield instance
+    finally:
+        instance.release()
 
 
 @both
