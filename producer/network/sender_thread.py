@@ -87,6 +87,10 @@ class SenderThread:
         """Pass an event to the core soon. After the end it is ignored."""
         post(self._loop, self.engine.handle, event)
 
+    def soon(self, run: Callable[[], object]) -> None:
+        """Run this on the thread, after its current step. After the end it is ignored."""
+        post(self._loop, run)
+
     def wake(self) -> None:
         """Tell the core that the accumulator has something new."""
         self.post(APPENDED)

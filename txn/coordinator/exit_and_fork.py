@@ -43,11 +43,18 @@ class TransactionExitGuard(ExitGuard):
         wanted: Callable[[], Event | None],
     ) -> None:
         self._patience_s = exit_flush_s
+        self._soon = sender.soon
         self._admission = admission
         self._wanted = wanted
         super().__init__(sender, accumulator, shared, exit_flush_s=exit_flush_s)
 
     def __del__(self) -> None:
+        if self._shared.inside():
+            self._soon(self._collected)  # The collection interrupted a step of the sender thread, which has to end first.
+        else:
+            self._collected()
+
+    def _collected(self) -> None:
         call = None if self._over() else self._end()
         if call is None:
             super().__del__()

@@ -12,6 +12,7 @@ from contextlib import suppress
 import pytest
 
 from fencepost.broker_stub import BrokerStub
+from fencepost.producer.accumulator.batch import COMPILED
 from fencepost.producer.core.core import Core
 from fencepost.producer.errors import DeliveryError, FencepostError
 from fencepost.producer.network.connection import Connection
@@ -150,6 +151,32 @@ def test_collection_without_close_aborts() -> None:
         with pytest.warns(ResourceWarning, match="its transaction is not committed"):
             drop(held)
         until(lambda: ends(stub) == [False], "the transaction is aborted", timeout_s=LIMIT_S)
+        until(lambda: stub.stats()["open"] == 0, "the connections are down", timeout_s=LIMIT_S)
+
+
+def test_a_collection_in_a_step_of_the_sender_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an object is made in the middle of that step, Python may collect the producer. The abort comes after the step."""
+    with BrokerStub() as stub:
+        producer = TransactionalProducer(SETTINGS, bootstrap_servers=stub.bootstrap)
+        tx = producer.begin(LIMIT_S)
+        tx.send("t", b"row").result(LIMIT_S)
+        shared, sender = producer._inner._shared, producer._inner._sender
+        if not COMPILED:  # As compiled: a step does not enter the region again.
+            monkeypatch.setattr(shared, "region", shared.held)
+            monkeypatch.setattr(shared, "inside", lambda: shared.held.holder == threading.get_ident())
+        held = [producer, tx]
+        del producer, tx
+        heard: list[str] = []
+
+        def step() -> None:
+            with shared.region:
+                drop(held)
+            heard.append("stepped")
+
+        sender.soon(step)
+        del sender
+        with pytest.warns(ResourceWarning, match="its transaction is not committed"):
+            until(lambda: heard and ends(stub) == [False], "the transaction is aborted", timeout_s=LIMIT_S)
         until(lambda: stub.stats()["open"] == 0, "the connections are down", timeout_s=LIMIT_S)
 
 
