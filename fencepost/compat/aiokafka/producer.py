@@ -149,6 +149,8 @@ class AIOKafkaProducer:
             await self._producer.__aenter__()
             if isinstance(self._producer, AsyncTransactionalProducer):
                 await self._producer.init()
+        if self._closed:
+            raise ProducerClosed("the producer was stopped while it started: make another one")
         self._outcomes = Outcomes(loop, acknowledged=self._settings.acks != 0)
         self._started = True
         if self._key_serializer is None and self._value_serializer is None and self._small_records is None:

@@ -125,6 +125,26 @@ def test_start_twice() -> None:
         run_story(story())
 
 
+@pytest.mark.parametrize("settings", [{}, {"transactional_id": "a"}], ids=["plain", "transactional"])
+def test_a_stop_while_it_starts(settings: dict[str, Any]) -> None:
+    """The start says so: it does not return as if the producer could be used."""
+
+    async def story() -> None:
+        producer = made(stub, **settings)
+        held = stub.faults.on(Api.METADATA).hold()
+        starting = asyncio.create_task(producer.start())
+        await asyncio.to_thread(held.wait)
+        await producer.stop()
+        held.remove()
+        with pytest.raises(aiokafka.errors.ProducerClosed):
+            await starting
+        with pytest.raises(aiokafka.errors.ProducerClosed):
+            await producer.send("t", b"v")
+
+    with BrokerStub() as stub:
+        run_story(story())
+
+
 def test_another_loop_is_refused() -> None:
     """A producer belongs to the loop on which it was started."""
     with BrokerStub() as stub, asyncio.Runner() as runner, asyncio.Runner() as other:
