@@ -23,6 +23,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from fencepost.producer.accumulator.batch import RecordFuture
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import FencepostError, TopicUnavailable
+from fencepost.producer.foundations.rlock import RLock
 from fencepost.txn.errors import NotPermitted, TransactionTimeout
 from fencepost.txn.keyed_topic.errors import LedgerBusy, LedgerUnusable
 from fencepost.txn.ledger.batch_decision import describe
@@ -65,6 +66,7 @@ class SinkSession:
         self.written: tuple[int, tuple[Write, ...]] = (-1, ())
         self._producer: TransactionalProducer | None = None
         self._retired = False
+        self._registering = RLock()  # Another thread may give the sink up meanwhile.
         self._opened_at: float | None = None
         self._looked_at = 0.0
         self._transaction: Transaction | None = None
@@ -81,11 +83,16 @@ class SinkSession:
             self.ledger.ensure(self.timeout_s)
         self._looked_at = monotonic()
         try:
-            self._producer = self._registered(self.transactional_id)
+            with self._registering:
+                if self._retired:
+                    raise QueryStopped
+                self._producer = self._registered(self.transactional_id)
             standing = self.ledger.standing(self.key, self.timeout_s)
             self.entry = standing.committed
             if self._take_over_before_us() or standing.opened:
                 self.read()
+            if self._retired:
+                raise QueryStopped
         except BaseException:
             self.close()
             raise
@@ -157,9 +164,10 @@ class SinkSession:
 
     @property
     def producer(self) -> TransactionalProducer:
-        if self._producer is None:
+        producer = self._producer  # Another thread may give the sink up.
+        if producer is None:
             raise TransactionTimeout("the sink is not taken over (any more)")
-        return self._producer
+        return producer
 
     @property
     def held(self) -> bool:
@@ -179,13 +187,15 @@ class SinkSession:
             return False
 
     def retire(self) -> None:
-        """Another run of the query has begun. If this run's callback still runs, it must not take the sink back."""
+        """Another run of the query has begun. If this run's callback still runs, it must not take the sink back. A registration that is on
+        its way ends first: later it would fence the new run."""
         self._retired = True
         self.close()
 
     def close(self) -> None:
         """Abort an open transaction, and end."""
-        producer, self._producer = self._producer, None
+        with self._registering:
+            producer, self._producer = self._producer, None
         if producer is not None:
             self._close(producer)
 

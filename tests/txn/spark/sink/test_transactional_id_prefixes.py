@@ -3,7 +3,9 @@ commits a batch. No Spark is needed."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from fencepost.txn.ledger.ledger import TOPIC as LEDGER
 from fencepost.txn.ledger.ledger import Ledger
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.spark.connection.secrets import KafkaSettings
-from fencepost.txn.spark.errors import SinkTakenOver
+from fencepost.txn.spark.errors import QueryStopped, SinkTakenOver
 from fencepost.txn.spark.sink.settings import WriterSettings
 from fencepost.txn.spark.sink.sink_session import SinkSession
 from tests.reading import read_values
@@ -65,6 +67,37 @@ def commit(sink_session: SinkSession, batch: int, value: str) -> None:
     write(sink_session, batch, value)
     sink_session.producer.commit(WAIT_S)
     sink_session.entry = entry(sink_session, batch, at_ms=1)
+
+
+def test_a_retired_run_that_is_registering(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The query's next run waits for that registration, and registers after it: the retired run does not fence it, and keeps no
+    producer."""
+    retired, following = driver(stub, "same."), driver(stub, "same.")
+    register = retired._registered
+    registers, go_on = threading.Event(), threading.Event()
+
+    def slowly(transactional_id: str) -> TransactionalProducer:
+        registers.set()
+        assert go_on.wait(WAIT_S)
+        return register(transactional_id)
+
+    def follow() -> None:
+        retired.retire()
+        following.take_over()
+
+    monkeypatch.setattr(retired, "_registered", slowly)
+    with ThreadPoolExecutor(2) as threads:
+        old = threads.submit(retired.take_over)
+        assert registers.wait(WAIT_S)
+        new = threads.submit(follow)
+        wait([new], 0.3)  # If it does not wait for the retired run, it registers now.
+        go_on.set()
+        with pytest.raises(QueryStopped):
+            old.result(WAIT_S)
+        new.result(WAIT_S)
+    assert not following.replaced()
+    assert not retired.held
+    following.close()
 
 
 def test_a_batch_that_is_given_up_is_aborted_without_advice(stub: BrokerStub, caplog: pytest.LogCaptureFixture) -> None:
