@@ -248,6 +248,7 @@ class BrokerStub(Restrictions):
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
         """Cuts every connection, closes every socket, ends the thread. A second call does nothing."""
         check_arguments(timeout=timeout)
+        self._once.check_thread()
         self._close_inspectors()
         with self._once.ending(timeout):
             self.cluster.close()

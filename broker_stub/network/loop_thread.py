@@ -62,6 +62,11 @@ class StartsOnce:
         finally:
             self._lock.release()
 
+    def check_thread(self) -> None:
+        """RuntimeError on the thread of the loop, which would wait for its own end."""
+        if self.thread is threading.current_thread():
+            raise RuntimeError(f"close() on the {self._name}'s own thread would wait for itself: call it on another thread")
+
     def check_open(self) -> None:
         """RuntimeError after the end."""
         if self.closed:

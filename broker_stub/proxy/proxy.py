@@ -131,6 +131,7 @@ class FaultProxy:
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
         """Cuts every connection, closes every socket, ends the thread. A second call does nothing."""
         check_arguments(timeout=timeout)
+        self._once.check_thread()
         self._close_inspectors()
         with self._once.ending(timeout):
             self._hub = None
@@ -194,11 +195,10 @@ class FaultProxy:
         from fencepost.broker_stub.inspector.upstream_snapshot import UpstreamSnapshots
 
         with self._once.standing(CALL_TIMEOUT_S):
-            hub = self._running() if self._snapshots is None else None
-            if hub is not None:
+            if self._snapshots is None:
+                hub = self._running()
                 self._snapshots = UpstreamSnapshots(lambda: self._call(lambda: hub.upstream), self._upstream_tls)
             snapshots = self._snapshots
-        assert snapshots is not None
         return Source(journal=self.journal, faults=self.faults, name_of=self.topic_name, snapshot=snapshots.take)
 
     def _close_inspectors(self) -> None:

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from fencepost import BrokerStub, FaultProxy, VirtualClock
+from fencepost import BrokerStub, FaultProxy, Producer, VirtualClock
 from fencepost.broker_stub.cluster.cluster import Cluster
 from fencepost.broker_stub.handlers import create_topics
 from fencepost.broker_stub.inspector.inspector import Inspector
 from fencepost.broker_stub.inspector.upstream_snapshot import UpstreamSnapshots
+from fencepost.broker_stub.journal.exchange import Exchange
 from fencepost.broker_stub.network.loop_thread import LoopEnded, LoopThread
 from tests.broker_stub.test_start_and_close import CHANGES, READS
 
@@ -224,6 +225,33 @@ def test_two_threads_ask_a_proxy_for_its_page_at_once(monkeypatch: pytest.Monkey
         for each in both:
             each.end()
     assert len(made) == 1
+
+
+@pytest.mark.parametrize("kind", ["stub", "proxy"])
+def test_a_close_on_its_own_thread(kind: str) -> None:
+    """As in a follower of the journal. It would wait for itself up to its timeout: it is refused at once, and works elsewhere."""
+    refusals: list[str] = []
+
+    class Follower:
+        """Closes what it follows."""
+
+        def asked(self, exchange: Exchange) -> None:
+            """At the first request."""
+            try:
+                one.close()
+            except RuntimeError as error:
+                refusals.append(str(error))
+
+        def answered(self, exchange: Exchange) -> None:
+            """Nothing."""
+
+    with BrokerStub() as upstream:
+        one: Any = upstream if kind == "stub" else FaultProxy(upstream.bootstrap).start()
+        one.journal.follow(Follower())
+        with Producer(bootstrap_servers=one.bootstrap) as producer:
+            producer.send("orders", b"one").result(WAIT_S)
+        one.close()
+    assert refusals[0] == f"close() on the {kind}'s own thread would wait for itself: call it on another thread"
 
 
 @pytest.mark.filterwarnings("error")

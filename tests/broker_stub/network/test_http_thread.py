@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from fencepost.broker_stub.network import http_thread
 from fencepost.broker_stub.network.http import HttpServer, Request
 from fencepost.broker_stub.network.http_thread import HttpThread
 
@@ -38,7 +37,7 @@ def test_a_connection_whose_task_has_not_begun(caplog: pytest.LogCaptureFixture,
         return coroutine.__qualname__ == "HttpServer.serve" and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
 
     async def until_it_has_a_task(seconds: float) -> None:
-        monkeypatch.setattr(http_thread.asyncio, "sleep", sleep)
+        monkeypatch.setattr(asyncio, "sleep", sleep)
         monkeypatch.setattr(thread, "_stop_listening", stop)
         late = asyncio.create_task(asyncio.to_thread(connect))
         while not any(map(is_new, asyncio.all_tasks())):
@@ -51,7 +50,7 @@ def test_a_connection_whose_task_has_not_begun(caplog: pytest.LogCaptureFixture,
     def connect() -> None:
         late_ones.append(socket.create_connection(("127.0.0.1", thread.port), WAIT_S))
 
-    monkeypatch.setattr(http_thread.asyncio, "sleep", until_it_has_a_task)
+    monkeypatch.setattr(asyncio, "sleep", until_it_has_a_task)
     monkeypatch.setattr(thread, "_stop_listening", lambda: None)
     thread.close()
     for each in (client, *late_ones):

@@ -115,7 +115,8 @@ def test_a_stop_at_each_step_of_the_beginning() -> None:
         stopped: list[bool] = []
 
         def begin() -> None:
-            runner = runs._running(lambda: None, lambda: None)  # type: ignore[arg-type, return-value]
+            calls: Any = None
+            runner = runs._running(lambda: calls, lambda settings: None)
             assert runner.stopping is bool(stopped)
 
         def stop() -> None:

@@ -92,7 +92,7 @@ def test_a_message_while_the_producer_is_replaced(stub: BrokerStub, monkeypatch:
     producer.produce("orders", b"first")
     producer.flush(WAIT_S)
     producer.produce("orders", b"purged")
-    old = producer.underlying
+    old: Any = producer.underlying
     late = Produced(producer, "orders")
     refused, go_on = threading.Event(), threading.Event()
     close = Underlying.close
@@ -105,7 +105,7 @@ def test_a_message_while_the_producer_is_replaced(stub: BrokerStub, monkeypatch:
 
         def try_send(self, *arguments: Any, **options: Any) -> Any:
             try:
-                return PlainProducer.try_send(old, *arguments, **options)  # type: ignore[arg-type]
+                return PlainProducer.try_send(old, *arguments, **options)
             except Exception:
                 refused.set()
                 assert go_on.wait(WAIT_S)
@@ -120,8 +120,8 @@ def test_a_message_while_the_producer_is_replaced(stub: BrokerStub, monkeypatch:
         patched.setattr(producer, "_plain", Slow())
         patched.setattr(Underlying, "close", closed)
         producer.purge()
-        new = producer.underlying
-    producer._plain = new  # type: ignore[assignment]
+        new: Any = producer.underlying
+    producer._plain = new
     go_on.set()
     late.end()
     assert (late.raised, producer.flush(WAIT_S), late.heard) == (None, 0, [None])
