@@ -28,7 +28,6 @@ def test_a_connection_whose_task_has_not_begun(caplog: pytest.LogCaptureFixture,
     """A client connects just when the server is closed: its connection ends, and asyncio logs no error."""
     thread = HttpThread("control", lambda: HttpServer(answer), host="127.0.0.1", port=0)
     thread.start()
-    client = socket.create_connection(("127.0.0.1", thread.port), WAIT_S)
     sleep = asyncio.sleep
     stop = thread._stop_listening
 
@@ -39,22 +38,22 @@ def test_a_connection_whose_task_has_not_begun(caplog: pytest.LogCaptureFixture,
     async def until_it_has_a_task(seconds: float) -> None:
         monkeypatch.setattr(asyncio, "sleep", sleep)
         monkeypatch.setattr(thread, "_stop_listening", stop)
-        late = asyncio.create_task(asyncio.to_thread(connect))
+        connecting = asyncio.create_task(asyncio.to_thread(connect))
         while not any(map(is_new, asyncio.all_tasks())):
             await sleep(0)
         stop()
-        await late
+        await connecting
 
-    late_ones: list[socket.socket] = []
+    clients: list[socket.socket] = []
 
     def connect() -> None:
-        late_ones.append(socket.create_connection(("127.0.0.1", thread.port), WAIT_S))
+        clients.append(socket.create_connection(("127.0.0.1", thread.port), WAIT_S))
 
     monkeypatch.setattr(asyncio, "sleep", until_it_has_a_task)
     monkeypatch.setattr(thread, "_stop_listening", lambda: None)
     thread.close()
-    for each in (client, *late_ones):
-        assert each.recv(1) == b""
-        each.close()
+    (client,) = clients
+    assert client.recv(1) == b""
+    client.close()
     gc.collect()
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
