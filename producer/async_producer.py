@@ -192,7 +192,10 @@ class AsyncProducer(BaseProducer):
             exit_guard = ExitGuard(side, self._accumulator, self._shared, exit_flush_s=self._settings.exit_flush_ms / 1000.0)
             self._exit_guard, self._side = exit_guard, side
         elif self._side.loop is not loop:
-            raise Misuse("this producer belongs to the event loop on which it was first used, and this is another one")
+            raise Misuse(
+                "this producer belongs to the event loop on which it was first used, and this is another one: make a producer for each loop; "
+                "each asyncio.run has a loop of its own"
+            )
         return self._side
 
     async def _accept_awaited(

@@ -475,5 +475,6 @@ def checked_timestamp(timestamp: object) -> int:
 def listed_headers(headers: object) -> list[Any]:
     """A copy of the headers as a list, which the caller cannot change."""
     if not isinstance(headers, (list, tuple)):
-        raise TypeError(f"headers must be a list of (str, bytes or None) pairs, not {type(headers).__name__}")
+        items = ": pass list(headers.items())" if isinstance(headers, dict) else ""
+        raise TypeError(f"headers must be a list of (str, bytes or None) pairs, not {type(headers).__name__}{items}")
     return list(headers)

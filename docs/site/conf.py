@@ -23,7 +23,7 @@ ROOT: Final = Path(__file__).parents[2]
 PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 ORDER: Final = {
-    "Start here": ["docs/quickstart", "examples/README", "docs/guarantees", "docs/README"],
+    "Start here": ["docs/choosing", "docs/quickstart", "examples/README", "docs/guarantees", "docs/README"],
     "How to": [
         "docs/transactions",
         "docs/services",

@@ -58,12 +58,21 @@ def packed_headers(given: Iterable[object], what: str) -> bytes:
     pairs: list[tuple[str, bytes | None]] = []
     for pair in given:
         if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and is_data(pair[1])):
-            raise TypeError(f"{what} must be (str, bytes or None) pairs, not {pair!r}")
+            raise TypeError(f"{what} must be (str, bytes or None) pairs, not {pair!r}{_what_to_convert(pair)}")
         pairs.append((pair[0], pair[1]))
     try:
         return pack_headers(pairs)
     except UnicodeEncodeError as error:
         raise ValueError(f"{what}: the name {error.object!r} cannot be encoded as UTF-8: {error.reason}") from error
+
+
+def _what_to_convert(pair: object) -> str:
+    """What makes the usual wrong pairs right: texts as values, and names in bytes."""
+    if not (isinstance(pair, tuple) and len(pair) == 2):
+        return ""
+    if isinstance(pair[0], bytes):
+        return ": decode the name first"
+    return ": encode the value first" if isinstance(pair[0], str) and isinstance(pair[1], str) else ""
 
 
 def is_data(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""The plain loop of docs/pipelines.md gives each input one output: through an aborted transaction, a lost reply and a rebalance."""
+"""The programs of docs/pipelines.md: the loop gives each input one output, through an abort and a rebalance; dead letters are sent again."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Message
 
-from fencepost import Api, BrokerStub, ErrorCode, Producer
+from fencepost import Api, BrokerStub, ErrorCode, Pipeline, PoisonMessage, Producer
 from fencepost.txn.pipeline.settings import PipelineSettings
 from tests.pages import page_text, programs
 from tests.reading import read_values
@@ -54,6 +54,40 @@ def test_the_loop_reads_again_after_an_abort(monkeypatch: pytest.MonkeyPatch) ->
         names["consumer"].close()
         assert refused.hits == 1
         assert sorted(read_values(stub.bootstrap, "invoices")) == sorted(b"invoice for %d" % number for number in range(INPUTS))
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+def test_dead_letters_are_sent_again() -> None:
+    """Each once, with its own key and headers, to the topic that it came from. A second run sends nothing; one that was cut stops it."""
+    (program,) = [each for each in programs(PAGE) if "dead-again" in each]
+    with BrokerStub() as stub:
+        with Producer(bootstrap_servers=stub.bootstrap) as producer:
+            for number in range(5):
+                producer.send("orders", b"%d" % number, key=b"k%d" % number, headers=[("from", b"shop")])
+        with Pipeline(
+            bootstrap_servers=stub.bootstrap, source="orders", group="billing", sink="invoices", transform=not_yet, dead_letters="dead"
+        ) as pipeline:
+            pipeline.run_until_idle(timeout=TIMEOUT_S)
+        assert [record.value for record in stub.records("dead", 0)] == [b"3", b"4"]
+        for _ in range(2):
+            exec(program.replace("localhost:9092", stub.bootstrap), {})
+        again = stub.records("orders", 0)[5:]
+        assert [(each.key, each.value, list(each.headers)) for each in again] == [
+            (b"k3", b"3", [("from", b"shop")]),
+            (b"k4", b"4", [("from", b"shop")]),
+        ]
+        with Producer(bootstrap_servers=stub.bootstrap) as producer:
+            producer.send("dead", b"the beginning", headers=[("fencepost.cut", b"True"), ("fencepost.topic", b"orders")])
+        with pytest.raises(PoisonMessage, match="the value was cut"):
+            exec(program.replace("localhost:9092", stub.bootstrap), {})
+
+
+def not_yet(message: Message) -> bytes | None:
+    """A function that cannot do the newest messages."""
+    value = message.value() or b""
+    if value in (b"3", b"4"):
+        raise ValueError(value)
+    return value
 
 
 def test_every_setting_is_on_the_page() -> None:

@@ -21,13 +21,18 @@ HERE: Final = "here"
 DOCS: Final = "tests/fencepost/test_docs"
 RUN_BY: Final[dict[str, list[str]]] = {
     "README.md": ["tests/fencepost/test_readme.py::test_the_program_runs_as_printed", HERE],
+    "docs/choosing.md": ["tests/fencepost/test_docs_choosing.py::test_the_outbox_is_relayed_once"],
     "docs/compat.md": [HERE, HERE],
     "docs/inspector.md": [HERE],
     "docs/jobs.md": [f"{DOCS}_jobs.py"] * 4,
     "docs/log.md": [HERE],
     "docs/observing.md": [f"{DOCS}.py::test_the_programs_about_observing_run"] * 2,
     "docs/operating.md": [HERE],
-    "docs/pipelines.md": [HERE, f"{DOCS}_pipelines.py::test_the_loop_reads_again_after_an_abort"],
+    "docs/pipelines.md": [
+        HERE,
+        f"{DOCS}_pipelines.py::test_dead_letters_are_sent_again",
+        f"{DOCS}_pipelines.py::test_the_loop_reads_again_after_an_abort",
+    ],
     "docs/quickstart.md": ["tests/fencepost/test_readme.py"] * 5,
     "docs/replication.md": [f"{DOCS}_replication.py"] * 2,
     "docs/security.md": [HERE] * 2,

@@ -210,6 +210,11 @@ def test_the_timeout_of_a_transaction() -> None:
         ({"timestamp": numpy.int32(5)}, "timestamp must be an int or None, not int32$"),
         ({"timestamp": Decimal(5)}, "timestamp must be an int or None, not Decimal"),
         ({"headers": "a"}, "headers must be a list of"),
+        ({"headers": {"h": b"1"}}, r"pairs, not dict: pass list\(headers.items\(\)\)"),
+        ({"headers": [("h", "1")]}, "pairs, not .'h', '1'.: encode the value first"),
+        ({"headers": [(b"h", b"1")]}, "pairs, not .b'h', b'1'.: decode the name first"),
+        ({"headers": [("h", 1)]}, "pairs, not .'h', 1.$"),
+        ({"headers": ["h"]}, "pairs, not 'h'$"),
         ({"on_delivery": 5}, "on_delivery must be callable, not int"),
     ],
 )

@@ -111,11 +111,11 @@ def leaders_of(metadata: MetadataResponse, topic: str, noun: str = LEDGER.noun) 
 async def _create(client: ClusterClient, topic: str, purpose: Purpose) -> None:
     try:
         if await create_topic(client, topic, PARTITIONS, CONFIGS):
-            log.info("the %s's topic %r has been created, with %s", purpose.noun, topic, CONFIGS)
+            log.info("topic %r of the %s has been created, with %s", topic, purpose.noun, CONFIGS)
     except NotPermitted as error:
         settings = ", ".join(f"{name}={value}" for name, value in CONFIGS.items())
         raise LedgerUnusable(
-            f"the {purpose.noun}'s topic {topic!r} does not exist, and cannot be created: {error}. Create it with cleanup.policy=compact "
+            f"topic {topic!r} of the {purpose.noun} does not exist, and cannot be created: {error}. Create it with cleanup.policy=compact "
             f"({PARTITIONS} partitions and {settings} are recommended), or grant CREATE on it"
         ) from None
 
@@ -140,7 +140,7 @@ async def _check(client: ClusterClient, topic: str, known: UUID | None = None, p
     except NotPermitted as error:
         _warn(
             said.topic_id,
-            f"this client may not read the configs of the {purpose.noun}'s topic, so it cannot tell whether the topic keeps its records: "
+            f"this client may not read the configs of the topic of the {purpose.noun}, so it cannot tell whether the topic keeps its records: "
             f"{error}; it must have {POLICY}=compact",
         )
         return said.topic_id

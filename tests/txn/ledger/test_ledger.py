@@ -119,7 +119,7 @@ def test_the_log_says_which_process_created_the_topic(stub: BrokerStub, by: str,
         stub.faults.on(Api.CREATE_TOPICS).after_append().error(ErrorCode.TOPIC_ALREADY_EXISTS)
     with caplog.at_level(logging.INFO, "fencepost.ledger"):
         assert ledger_of(stub).ensure(WAIT_S) == 8
-    assert any("has been created" in said for said in caplog.messages) == (by == "us")
+    assert any("topic '__fencepost_ledger' of the ledger has been created" in said for said in caplog.messages) == (by == "us")
 
 
 def test_too_few_in_sync(caplog: pytest.LogCaptureFixture) -> None:
