@@ -193,8 +193,8 @@ class AsyncProducer(BaseProducer):
             self._exit_guard, self._side = exit_guard, side
         elif self._side.loop is not loop:
             raise Misuse(
-                "this producer belongs to the event loop on which it was first used, and this is another one: make a producer for each loop; "
-                "each asyncio.run has a loop of its own"
+                "this producer belongs to the event loop on which it was first used, and this is another one: make one for each loop;"
+                " each asyncio.run has a loop of its own"
             )
         return self._side
 

@@ -23,7 +23,7 @@ def test_the_outbox_is_relayed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with BrokerStub() as stub:
         program = program.replace("localhost:9092", stub.bootstrap)
         exec(program, {})
-        exec(program.replace("database.execute(\"DELETE", "print(\"DELETE"), {})
+        exec(program.replace('database.execute("DELETE', 'print("DELETE'), {})
         with closing(sqlite3.connect("shop.db")) as database:
             assert database.execute("SELECT id FROM outbox").fetchall() == [(2,)]
         exec(program, {})

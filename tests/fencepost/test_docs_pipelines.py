@@ -1,4 +1,4 @@
-"""The programs of docs/pipelines.md: the loop gives each input one output, through an abort and a rebalance; dead letters are sent again."""
+"""The programs of docs/pipelines.md: the loop gives each input one output, through an abort and a rebalance; dead letters come again."""
 
 from __future__ import annotations
 

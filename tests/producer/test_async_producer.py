@@ -338,7 +338,7 @@ def test_another_loop_is_a_misuse() -> None:
         await producer.partitions_for("t")
 
     async def later(producer: AsyncProducer) -> None:
-        with pytest.raises(Misuse, match="another one: make a producer for each loop"):
+        with pytest.raises(Misuse, match="another one: make one for each loop"):
             await producer.send("t", b"x")
 
     with BrokerStub(default_partitions=1) as stub:

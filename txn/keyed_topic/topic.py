@@ -140,8 +140,8 @@ async def _check(client: ClusterClient, topic: str, known: UUID | None = None, p
     except NotPermitted as error:
         _warn(
             said.topic_id,
-            f"this client may not read the configs of the topic of the {purpose.noun}, so it cannot tell whether the topic keeps its records: "
-            f"{error}; it must have {POLICY}=compact",
+            f"this client may not read the configs of the topic of the {purpose.noun}, so it cannot tell whether the topic keeps its"
+            f" records: {error}; it must have {POLICY}=compact",
         )
         return said.topic_id
     policy, kept = parts_of(configs.get(POLICY, ""))

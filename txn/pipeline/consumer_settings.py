@@ -9,9 +9,11 @@ from typing import Any, Final
 from fencepost.producer.config.reader import read_settings
 from fencepost.producer.errors import ConfigError
 from fencepost.producer.network.librdkafka_tokens import OauthCallback
+from fencepost.txn.pipeline.repeats import OnceInAWhile
 from fencepost.txn.pipeline.settings import PipelineSettings
 
 log = logging.getLogger("fencepost.pipeline.consumer")
+log.addFilter(OnceInAWhile())
 
 OWNED: Final = {"group.id": "group", "bootstrap.servers": "bootstrap_servers", "metadata.broker.list": "bootstrap_servers"}
 """librdkafka's names of settings that the pipeline has itself."""

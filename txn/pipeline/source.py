@@ -7,7 +7,6 @@ confluent-kafka (from 2.16) lets no other thread call the consumer before `read`
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
@@ -25,6 +24,7 @@ from fencepost.txn.loop.calls import Calls
 from fencepost.txn.pipeline.batch import TP, last_of, offset_of, tp_of
 from fencepost.txn.pipeline.consumer_settings import INSTANCE, MAX_POLL_MS, has_consumer_protocol
 from fencepost.txn.pipeline.errors import PipelineFailed
+from fencepost.txn.pipeline.repeats import Repeats
 from fencepost.txn.pipeline.stats import Counters
 
 log = logging.getLogger("fencepost.pipeline")
@@ -47,6 +47,7 @@ ADVICE: Final = {
     KafkaError._AUTO_OFFSET_RESET: "the group's offsets are no longer in the topic, and auto.offset.reset is error",
     KafkaError._MAX_POLL_EXCEEDED: "the transform took too long, or the process stood still, and the group gave the partitions away: lower "
     "batch_size, or raise the consumer's max.poll.interval.ms",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "create the topic, or correct source: the pipeline reads the topic as soon as it is there",
 }
 NOT_YET: Final = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS, KafkaError._TIMED_OUT, KafkaError._TRANSPORT})
 """Answers of a seek while the partition is being started."""
@@ -59,10 +60,6 @@ STRATEGY: Final = "partition.assignment.strategy"
 PAUSES: Final = wait_random_exponential(multiplier=0.01, max=0.5)
 PLACES: Final = dict.fromkeys(("earliest", "smallest", "beginning"), 0) | dict.fromkeys(("latest", "largest", "end"), 1)
 """Which of the low and the high watermark a value of auto.offset.reset means."""
-SAME_S: Final = 30.0
-"""The same error is logged once in this time."""
-AFTER: Final = re.compile(r" \(after \d+ms in state [^)]*\)")
-"""What makes librdkafka's text of the same error another one each time."""
 
 
 class Source:
@@ -100,8 +97,7 @@ class Source:
         self._failure: BaseException | None = None
         self._ended_now: set[TP] = set()
         self._ends: dict[TP, int] = {}
-        self._said: dict[str, float] = {}
-        """The texts of errors that were logged lately, and when."""
+        self._repeats = Repeats()
         tokens = settings.get("oauth_cb")
         if isinstance(tokens, OauthCallback):
             tokens.prepare()
@@ -315,10 +311,7 @@ class Source:
         advice = f": {ADVICE[error.code()]}" if error.code() in ADVICE else ""
         if error.fatal() or error.code() in HOPELESS:
             raise PipelineFailed(f"the consumer cannot continue: {words} [{error.name()}]{advice}")
-        now, same = time.monotonic(), AFTER.sub("", words)
-        self._said = {text: at for text, at in self._said.items() if now - at < SAME_S}
-        if same not in self._said:
-            self._said[same] = now
+        if self._repeats.is_new(words, time.monotonic()):
             log.warning("the consumer reports, and continues: %s [%s]%s", words, error.name(), advice)
 
     def _on_error(self, error: KafkaError) -> None:
