@@ -22,6 +22,7 @@ from fencepost.producer.core.partition_sender import PartitionSender
 from fencepost.producer.core.ready_partitions import ReadyPartitions
 from fencepost.producer.core.stalled_partitions import NO_LEADER
 from fencepost.producer.core.standstill import Standstill
+from fencepost.producer.core.timestamps_in_seconds import TimestampsInSeconds
 from fencepost.producer.errors import DeliveryError, FencepostError
 from fencepost.producer.wire import DescribeProducersRequest, FetchRequest, ProduceRequest
 from fencepost.producer.wire.codes import Api
@@ -83,6 +84,7 @@ class ProduceRequests:
         self._metrics = metrics
         self._standstill = standstill
         self._pack_aside_bytes = pack_aside_bytes
+        self._timestamps_in_seconds = TimestampsInSeconds()
 
     # -- one round ---------------------------------------------------------------------------------------------------
 
@@ -293,6 +295,7 @@ class ProduceRequests:
             seen[sender] = None
             if in_flight is not None:
                 in_flight_batches[in_flight] = sender
+                self._timestamps_in_seconds.look(sender.topic, in_flight.max_timestamp)
                 size += in_flight.size
         for sender in in_flight_batches.values():
             sender.wait_in(waiting)
