@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Message
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from fencepost import Api, BrokerStub, ErrorCode, Pipeline, PoisonMessage, Producer
 from fencepost.txn.pipeline.settings import PipelineSettings
 from tests.pages import page_text, programs
 from tests.reading import read_values
+from tests.waiting import until
 
 PAGE = page_text("pipelines.md")
 INPUTS = 2_000
@@ -80,6 +84,36 @@ def test_dead_letters_are_sent_again() -> None:
             producer.send("dead", b"the beginning", headers=[("fencepost.cut", b"True"), ("fencepost.topic", b"orders")])
         with pytest.raises(PoisonMessage, match="the value was cut"):
             exec(program.replace("localhost:9092", stub.bootstrap), {})
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+def test_the_process_ends_at_sigterm(tmp_path: Path) -> None:
+    """It has committed what it processed, and ends without an error."""
+    (program,) = [each for each in programs(PAGE) if "SIGTERM" in each]
+    with BrokerStub() as stub:
+        with Producer(bootstrap_servers=stub.bootstrap) as producer:
+            producer.send("orders", b"order 1", key=b"k")
+        stub.create_topic("invoices")
+        process = subprocess.Popen([sys.executable, "-c", program.replace("localhost:9092", stub.bootstrap)], cwd=tmp_path)
+        try:
+            until(lambda: stub.records("invoices", 0), "it has written", timeout_s=TIMEOUT_S)
+            process.terminate()
+            assert process.wait(timeout=TIMEOUT_S) == 0
+        finally:
+            process.kill()
+            process.wait(timeout=TIMEOUT_S)
+        assert [(each.key, each.value) for each in stub.records("invoices", 0)] == [(b"k", b"invoice for order 1")]
+        assert committed(stub, "billing") == 1
+
+
+def committed(stub: BrokerStub, group: str) -> int:
+    """The group's offset in the only partition of the orders."""
+    consumer = Consumer({"bootstrap.servers": stub.bootstrap, "group.id": group})
+    try:
+        (place,) = consumer.committed([TopicPartition("orders", 0)], timeout=TIMEOUT_S)
+        return int(place.offset)
+    finally:
+        consumer.close()
 
 
 def not_yet(message: Message) -> bytes | None:

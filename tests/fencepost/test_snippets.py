@@ -31,6 +31,7 @@ RUN_BY: Final[dict[str, list[str]]] = {
     "docs/pipelines.md": [
         HERE,
         f"{DOCS}_pipelines.py::test_dead_letters_are_sent_again",
+        HERE,
         f"{DOCS}_pipelines.py::test_the_loop_reads_again_after_an_abort",
     ],
     "docs/quickstart.md": ["tests/fencepost/test_readme.py"] * 5,
@@ -42,10 +43,10 @@ RUN_BY: Final[dict[str, list[str]]] = {
     "docs/spark-source.md": ["tests/txn/spark/test_docs_spark.py::test_each_program_runs"],
     "docs/spark.md": ["tests/txn/spark/test_docs_spark.py::test_each_program_runs"] * 2,
     "docs/testing.md": [f"{DOCS}_testing.py"] * 11,
-    "docs/transactions.md": [HERE, HERE, f"{DOCS}_transactions.py::test_the_program_reads_again_after_an_abort", HERE, HERE],
+    "docs/transactions.md": [HERE, HERE, HERE, f"{DOCS}_transactions.py::test_the_program_reads_again_after_an_abort", HERE, HERE],
 }
 """For each page the tests that run its programs, in their order. docs/api.md has signatures, not programs."""
-ENDLESS: Final = {("docs/pipelines.md", 0): "invoices"}
+ENDLESS: Final = {("docs/pipelines.md", 0): "invoices", ("docs/pipelines.md", 2): "invoices"}
 """Programs that run until they are stopped, and the topic to which they write."""
 NEED_GIL: Final = {("docs/compat.md", 1)}
 """Programs with the producer that refuses a Python without the GIL."""
