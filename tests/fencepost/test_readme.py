@@ -70,6 +70,23 @@ def test_the_program_is_short() -> None:
     assert len([line for line in programs(README)[0].splitlines() if line.strip()]) <= CODE_LINES_MAX
 
 
+def test_the_messages_of_the_quickstart_are_those_of_the_code() -> None:
+    """What its table quotes of logs and errors stands in the sources, and each error class is public."""
+    import fencepost
+
+    table = QUICKSTART.split("## When it does not work")[1].split("## ")[0]
+    seen = [line.split("|")[1] for line in table.splitlines() if line.startswith("| ")][1:]
+    quoted = [text for cell in seen for text in re.findall(r"`([^`]+)`", cell)]
+    sources = "".join(path.read_text(encoding="utf-8") for room in ("producer", "txn") for path in (ROOT / room).rglob("*.py"))
+    python_says = ["Connection refused", "'RecordFuture' object has no attribute 'offset'"]
+    assert set(python_says) <= set(quoted)
+    others = [text for text in quoted if text not in python_says]
+    assert len(others) >= 5
+    assert [text for text in others if not hasattr(fencepost, text) and text not in sources] == []
+    with pytest.raises(AttributeError, match=python_says[1]):
+        fencepost.RecordFuture.__new__(fencepost.RecordFuture).offset  # type: ignore[attr-defined]  # noqa: B018
+
+
 def test_the_commands_are_there() -> None:
     """`make demo` and `make test` are targets, and CI runs the README's test command."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
