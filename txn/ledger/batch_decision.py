@@ -94,8 +94,9 @@ TABLE: Final = {
     Seen.OTHER_QUERY: Row(
         None,
         CheckpointReplaced,
-        "the query began again with another checkpoint, or two queries have the same sink id; the ledger cannot tell which of its rows "
-        f"the sink has. Ways out: the old checkpoint; {NEW_SINK}; or {RESET_CHECKPOINT}",
+        "the query began again with another checkpoint (if it sets no checkpointLocation, Spark makes a new one at each start), or two "
+        "queries have the same sink id; the ledger cannot tell which of its rows the sink has. "
+        f"Ways out: the old checkpoint; {NEW_SINK}; or {RESET_CHECKPOINT}",
         ("on_new_checkpoint", "reset"),
     ),
     Seen.OLDER: Row(
