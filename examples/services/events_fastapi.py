@@ -1,6 +1,6 @@
 """A FastAPI service without transactions: each request sends one record. One producer serves all requests of a process.
 
-pip install fencepost fastapi uvicorn
+pip install ../.. fastapi uvicorn        # in this directory of a checkout
 KAFKA=localhost:9092 uvicorn events_fastapi:app        # also with --workers 4, or --reload
 curl -X POST localhost:8000/orders/1
 curl -X POST localhost:8000/clicks/1

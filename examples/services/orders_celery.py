@@ -1,6 +1,6 @@
 """A Celery worker: each task writes an order and an invoice in a transaction of its own.
 
-pip install fencepost celery
+pip install ../.. celery        # in this directory of a checkout
 KAFKA=localhost:9092 BROKER=redis://localhost celery -A orders_celery worker --concurrency 4
 """
 

@@ -1,6 +1,6 @@
 """A Django service in one file: each request writes an order and an invoice in a transaction of its own.
 
-pip install fencepost django gunicorn
+pip install ../.. django gunicorn        # in this directory of a checkout
 KAFKA=localhost:9092 gunicorn --workers 2 --threads 8 --config gunicorn_config.py orders_django:application      # also with --preload
 curl -X POST localhost:8000/orders/1
 """

@@ -1,6 +1,6 @@
 """A FastAPI service: each request writes an order and an invoice in a transaction of its own.
 
-pip install fencepost fastapi uvicorn
+pip install ../.. fastapi uvicorn        # in this directory of a checkout
 KAFKA=localhost:9092 uvicorn orders_fastapi:app        # also with --workers 4, or --reload
 curl -X POST localhost:8000/orders/1
 """

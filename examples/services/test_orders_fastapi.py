@@ -1,6 +1,6 @@
 """Tests of orders_fastapi.py, with faults. FastAPI's TestClient runs the lifespan, and the fixture `kafka_stub` is the Kafka.
 
-pip install fencepost fastapi httpx2 pytest        # httpx for an older FastAPI
+pip install ../.. fastapi httpx2 pytest        # httpx for an older FastAPI
 pytest test_orders_fastapi.py --kafka-stub-report=reports        # a page for each test that fails
 """
 
