@@ -42,7 +42,9 @@ ROOMS: Final[dict[str, dict[str, str]]] = {
         "ready_partitions": "events partition_sender",
         "stalled_partitions": "events cluster partition_sender",
         "standstill": "events cluster",
-        "produce_requests": "events cluster idempotence metrics partition_sender ready_partitions stalled_partitions standstill",
+        "timestamps_in_seconds": "",
+        "produce_requests": "events cluster idempotence metrics partition_sender ready_partitions stalled_partitions standstill"
+        " timestamps_in_seconds",
         "produce_responses": "error_table events cluster idempotence metrics partition_sender ready_partitions stalled_partitions"
         " produce_requests",
         "core": "events cluster idempotence metrics stalled_partitions standstill produce_requests produce_responses",
