@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Final, Self, SupportsFloat, TypeVar, Unpack
+from typing import Any, Self, SupportsFloat, TypeVar, Unpack
 
 from mypy_extensions import mypyc_attr
 
@@ -36,8 +36,6 @@ from fencepost.producer.telemetry.traced import TracedBulk
 log = logging.getLogger("fencepost.producer")
 
 T = TypeVar("T")
-TURN_S: Final = 0.1
-"""Within this time the sender thread gets its turn on a busy machine."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -322,7 +320,7 @@ class Producer(BaseProducer):
             self._wait_for_all(self._accumulator.begin_flush(flush), deadline, timeout_s)
             # The sender thread publishes an outcome before it runs the callbacks and notes the failure. Wait until it has done these.
             # Without callbacks that takes no time, but the thread has to get its turn, also for `flush(0)`.
-            if not self._sender.catch_up(max(TURN_S, deadline - time.monotonic())):
+            if not self._sender.catch_up(deadline - time.monotonic()):
                 raise TimeoutError(f"every record has its outcome, but a delivery callback has not returned after {plain(timeout_s)} s")
             self._accumulator.end_flush(flush)
         except BaseException:

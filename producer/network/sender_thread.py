@@ -21,12 +21,14 @@ from fencepost.producer.core.idempotence.transaction_hooks import Transactions
 from fencepost.producer.errors import FencepostError, ProducerClosed
 from fencepost.producer.foundations.condition import Condition
 from fencepost.producer.foundations.loop_post import post
+from fencepost.producer.foundations.turns import in_turns
 from fencepost.producer.network.engine import Engine
 from fencepost.producer.observe.unobserved_failures import Failures
 
 log = logging.getLogger("fencepost.producer")
 
 STOP_LEAST_S = 1.0
+STOP_TURNS = 9  # after the first one: STOP_LEAST_S in all
 STOP_TIMEOUT_S = 5.0
 PLENTY_SHARE = 8
 TELL_DELAY_S = 0.001
@@ -105,11 +107,11 @@ class SenderThread:
         done = Condition()
         if not post(self._loop, done.notify_all):
             return True
-        deadline = deadline_after(timeout_s)
-        while self.running and not done.wait(None, min(deadline, time.monotonic() + 0.1)):
-            if time.monotonic() >= deadline:
-                return False
-        return True
+
+        def caught_up(limit_s: float) -> bool:
+            return not self.running or done.wait(None, time.monotonic() + limit_s)
+
+        return in_turns(caught_up, deadline_after(timeout_s))
 
     def stop(self, reason: FencepostError, limit_s: float = STOP_TIMEOUT_S) -> None:
         """End the loop, and fail every record without an outcome. Returns when the thread has ended, or after so many seconds: at least
@@ -123,7 +125,8 @@ class SenderThread:
         post(self._loop, self._finish, reason)  # Another call may have closed the loop; the thread may still be ending.
         if not self._started or threading.current_thread() is self._thread:
             return
-        if self._over.wait(None, time.monotonic() + max(STOP_LEAST_S, min(limit_s, STOP_TIMEOUT_S))):
+        deadline = time.monotonic() + min(limit_s, STOP_TIMEOUT_S) - STOP_LEAST_S
+        if in_turns(lambda turn_s: self._over.wait(None, time.monotonic() + turn_s), deadline, turns=STOP_TURNS, longest_s=STOP_TIMEOUT_S):
             self._thread.join(STOP_TIMEOUT_S)
         else:
             log.warning("the sender thread has not ended: a callback or an interceptor still runs on it")

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -31,10 +32,14 @@ from fencepost.txn.coordinator.rerun_policy import worth_another
 from fencepost.txn.coordinator.send_admission import NO_TRANSACTION
 from fencepost.txn.coordinator.state_machine import Event, State
 from fencepost.txn.errors import CommitOutcomeUnknown, IllegalCall, MustAbort, TransactionTimeout
+from fencepost.txn.foundations.call_outcome import CallOutcome
 from fencepost.txn.producer import TransactionalProducer
 from fencepost.txn.transaction import Transaction
+from tests.later import Jump, jump
 from tests.txn.stub_helpers import ends
 from tests.waiting import until
+
+__all__ = ["jump"]
 
 NOWHERE = "127.0.0.1:1"
 
@@ -271,6 +276,34 @@ def test_a_call_ends_in_time_while_a_callback_blocks_the_sender(call: str) -> No
             release.set()
         tx.abort(30)
         assert producer.begin(30) is not tx
+
+
+def test_a_call_of_a_process_that_stood_still(jump: Jump, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call's time passes while no thread runs. The caller still hears why nothing was decided, and not that a callback has not
+    returned."""
+    release, waits, stood_still = threading.Event(), threading.Event(), threading.Event()
+    wait = CallOutcome.wait
+
+    def goes_on(outcome: CallOutcome[object], limit_s: float) -> bool:
+        if stood_still.is_set() and not release.is_set():
+            release.set()
+            limit_s += 60.0
+        waits.set()
+        return wait(outcome, limit_s)
+
+    with BrokerStub() as stub, TransactionalProducer(bootstrap_servers=stub.bootstrap, transactional_id="a", linger_ms=0) as producer:
+        tx = producer.begin(30)
+        tx.send("t", b"row", on_delivery=lambda *_: release.wait(60)).result(30)
+        monkeypatch.setattr(CallOutcome, "wait", goes_on)
+        with ThreadPoolExecutor(1) as pool:
+            calling = pool.submit(tx.abort, 30.0)
+            assert waits.wait(60)
+            stood_still.set()
+            jump(40_000)
+            error = calling.exception(60)
+        assert isinstance(error, TransactionTimeout)
+        assert "has not returned" not in str(error), error
+        tx.abort(30)
 
 
 @pytest.mark.skipif(build_info().compiled, reason="a compiled method cannot be replaced: the uncompiled run does it")

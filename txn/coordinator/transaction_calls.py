@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, SupportsFloat
 
 from fencepost.producer.errors import Fatal, FencepostError, Misuse, ProducerClosed
+from fencepost.producer.foundations.turns import in_turns
 from fencepost.txn.coordinator.inner_producer import InnerProducer
 from fencepost.txn.coordinator.pending_calls import Call
 from fencepost.txn.coordinator.send_gate import Begun, SendGate
@@ -32,9 +33,11 @@ from fencepost.txn.shared.shared_partitions import ShareRequest, read_written
 
 log = logging.getLogger("fencepost.txn")
 
-ANSWER_MARGIN_S: Final = 2.0
-"""The manager ends each call at its deadline. If the sender thread does not answer, because a callback blocks it, the caller gives up this
-long afterwards."""
+ANSWER_TURNS: Final = 20
+"""The manager ends each call at its deadline. If the sender thread does not answer, because a callback blocks it, the caller gives up after
+so many turns: two seconds later."""
+LOOK_S: Final = 1.0
+"""How often a call that waits looks whether the sender thread runs."""
 UNANSWERED: Final = "the sender thread has not answered, because a delivery callback has not returned or the machine is busy"
 
 
@@ -106,7 +109,7 @@ class TransactionCalls:
         limit_s = self.inner.admission.patience_s(timeout)
         admission = self.inner.admission
         call = admission.call(event, limit_s, number, offsets, share_request)
-        deadline = time.monotonic() + limit_s + ANSWER_MARGIN_S
+        deadline = time.monotonic() + limit_s
         try:
             admission.make(call)
             self._wait(call, deadline)
@@ -119,12 +122,17 @@ class TransactionCalls:
 
     def _wait(self, call: Call, deadline: float) -> None:
         """Wait for the outcome. Not `result(timeout)`, because a TransactionTimeout is a TimeoutError too."""
-        while not call.outcome.wait(min(1.0, deadline - time.monotonic())):
+
+        def told(limit_s: float) -> bool:
+            if call.outcome.wait(limit_s):
+                return True
             if not self.inner.running and not call.outcome.done():
                 self.inner.admission.refuse_after_fork()
                 raise ProducerClosed("the producer is closed")
-            if time.monotonic() >= deadline:
-                raise self.manager.late(call.event, UNANSWERED, UNANSWERED)
+            return False
+
+        if not in_turns(told, deadline, turns=ANSWER_TURNS, longest_s=LOOK_S):
+            raise self.manager.late(call.event, UNANSWERED, UNANSWERED)
 
     def prepare(self, timeout: SupportsFloat | None, number: int) -> PreparedTransaction:
         """Prepare the transaction, and return its token."""
