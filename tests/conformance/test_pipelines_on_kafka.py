@@ -23,7 +23,7 @@ N: Final = 300
 PROTOCOLS: Final[dict[str, dict[str, Any]]] = {
     "eager": {},
     "cooperative": {"partition.assignment.strategy": "cooperative-sticky"},
-    "consumer": {"group.protocol": "consumer", "session.timeout.ms": None, "heartbeat.interval.ms": None},
+    "consumer": {"group.protocol": "consumer", "heartbeat.interval.ms": None},
 }
 
 

@@ -13,12 +13,15 @@ import uvloop
 from aiokafka.partitioner import DefaultPartitioner
 
 from fencepost.broker_stub import BrokerStub
-from fencepost.compat.aiokafka import BatchBuilder, DeliveryFuture, TopicPartition
+from fencepost.compat.aiokafka import AIOKafkaProducer, BatchBuilder, DeliveryFuture, TopicPartition
 from fencepost.compat.aiokafka.errors import KafkaTimeoutError
 from fencepost.producer import AsyncProducer, RecordFuture
 from fencepost.producer.wire import Api
 from tests.fencepost.compat.aiokafka_producers import made
+from tests.later import Jump, jump
 from tests.producer.stub_helpers import LIMIT_S, run_story, values
+
+__all__ = ["jump"]
 
 
 def test_send_and_wait_returns_aiokafkas_metadata() -> None:
@@ -286,13 +289,20 @@ def test_a_batch_is_filled_and_sent() -> None:
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-def test_a_batch_without_room_is_not_sent_in_part(transactional: bool) -> None:
+def test_a_batch_without_room_is_not_sent_in_part(jump: Jump, transactional: bool) -> None:
     """The buffer has room for some of its records. The call raises, or is cancelled, and none is in the log: the program sends the batch
     again, and each record is there once."""
 
+    async def waits_for_room(producer: AIOKafkaProducer, batch: BatchBuilder) -> asyncio.Task[Any]:
+        waiting = asyncio.create_task(producer.send_batch(batch, "t", partition=0))
+        inner = getattr(producer.underlying, "_inner", producer.underlying)
+        while not inner._accumulator.waiting:
+            await asyncio.sleep(0)
+        return waiting
+
     async def story() -> None:
         more = {"transactional_id": "a"} if transactional else {}
-        async with made(stub, request_timeout_ms=1_500, max_batch_size=1_000_000, **more) as producer:
+        async with made(stub, request_timeout_ms=40_000, max_batch_size=1_000_000, **more) as producer:
             await producer.partitions_for("t")
             await producer.partitions_for("other")
             if transactional:
@@ -303,10 +313,11 @@ def test_a_batch_without_room_is_not_sent_in_part(transactional: bool) -> None:
             batch = producer.create_batch()
             for number in range(9):
                 assert batch.append(timestamp=None, key=None, value=b"%d" % number + bytes(90_000)) is not None
+            waiting = await waits_for_room(producer, batch)
+            jump(50_000)
             with pytest.raises(KafkaTimeoutError, match="has no room"):
-                await producer.send_batch(batch, "t", partition=0)
-            waiting = asyncio.create_task(producer.send_batch(batch, "t", partition=0))
-            await asyncio.sleep(0.05)
+                await waiting
+            waiting = await waits_for_room(producer, batch)
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting

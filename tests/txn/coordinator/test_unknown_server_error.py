@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,10 +13,15 @@ from fencepost.producer.errors import Fenced
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.txn import CommitOutcomeUnknown, GroupMetadata, Outcome, TransactionalProducer, TransactionTimeout, resume
 from fencepost.txn.coordinator.state_machine import Event
+from tests.later import Jump, jump, limit_passes
 from tests.txn.coordinator.harness import CoordinatorHarness
+from tests.waiting import until
+
+__all__ = ["jump"]
 
 WAIT_S = 30.0
-SHORT_S = 1.5
+PASSES_MS = 35_000
+"""More than WAIT_S, and less than the timeout of a transaction."""
 TOPIC = "t"
 ADDING = (Api.ADD_PARTITIONS_TO_TXN, Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT)
 FAILED = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -68,36 +74,38 @@ def test_one_of_them_at_an_abort(stub: BrokerStub, carried_out: bool) -> None:
 
 
 @pytest.mark.parametrize("api", [Api.FIND_COORDINATOR, Api.INIT_PRODUCER_ID])
-def test_begin_raises_only_that_its_time_passed(stub: BrokerStub, api: Api) -> None:
+def test_begin_raises_only_that_its_time_passed(jump: Jump, stub: BrokerStub, api: Api) -> None:
     """While the coordinator fails, `begin` says so when its time passes. Nothing is decided, and the same call succeeds later."""
-    stub.faults.on(api).forever().error(FAILED)
+    fault = stub.faults.on(api).forever().error(FAILED)
     with a_producer(stub) as producer:
-        with pytest.raises(TransactionTimeout, match="UNKNOWN_SERVER_ERROR"):
-            producer.begin(SHORT_S)
+        late = limit_passes(jump, PASSES_MS, producer._inner, lambda: producer.begin(WAIT_S), lambda: fault.hits > 1)
+        assert isinstance(late, TransactionTimeout)
+        assert "UNKNOWN_SERVER_ERROR" in str(late)
         stub.faults.clear()
         write(producer, b"one")
     assert visible(stub) == [b"one"]
 
 
 @pytest.mark.parametrize("carried_out", [False, True])
-def test_the_outcome_of_a_commit_is_unknown_until_it_is_answered(stub: BrokerStub, carried_out: bool) -> None:
+def test_the_outcome_of_a_commit_is_unknown_until_it_is_answered(jump: Jump, stub: BrokerStub, carried_out: bool) -> None:
     """The commit may have been carried out. Its time passes: CommitOutcomeUnknown. `resolve` waits for the answer, and the producer
     continues."""
     fault = stub.faults.on(Api.END_TXN)
-    (fault.after_append() if carried_out else fault.before()).forever().error(FAILED)
+    failing = (fault.after_append() if carried_out else fault.before()).forever().error(FAILED)
     with a_producer(stub) as producer:
         tx = producer.begin(WAIT_S)
         tx.send(TOPIC, b"one", partition=0)
-        with pytest.raises(CommitOutcomeUnknown, match="UNKNOWN_SERVER_ERROR") as unknown:
-            tx.commit(SHORT_S)
+        unknown = limit_passes(jump, PASSES_MS, producer._inner, lambda: tx.commit(WAIT_S), lambda: failing.hits > 1)
+        assert isinstance(unknown, CommitOutcomeUnknown)
+        assert "UNKNOWN_SERVER_ERROR" in str(unknown)
         stub.faults.clear()
-        unknown.value.resolve(WAIT_S)
+        unknown.resolve(WAIT_S)
         write(producer, b"two")
     assert visible(stub) == [b"one", b"two"]
 
 
 @pytest.mark.parametrize("api", [Api.FIND_COORDINATOR, Api.DESCRIBE_TRANSACTIONS, Api.END_TXN])
-def test_a_token(stub: BrokerStub, api: Api) -> None:
+def test_a_token(jump: Jump, stub: BrokerStub, api: Api) -> None:
     """`prepare` and `resume` repeat the request, too. While the broker fails, `resume` does not blame the client's permissions."""
     with a_producer(stub) as producer:
         tx = producer.begin(WAIT_S)
@@ -105,9 +113,14 @@ def test_a_token(stub: BrokerStub, api: Api) -> None:
         if api is Api.DESCRIBE_TRANSACTIONS:
             stub.faults.on(api).times(1).error(FAILED)
         resumed = resume(tx.prepare(WAIT_S), stub.bootstrap)
-    stub.faults.on(api).forever().error(FAILED)
-    with pytest.raises((TransactionTimeout, CommitOutcomeUnknown), match="UNKNOWN_SERVER_ERROR"):
-        resumed.commit(SHORT_S)
+    failing = stub.faults.on(api).forever().error(FAILED)
+    with ThreadPoolExecutor(1) as pool:
+        committing = pool.submit(resumed.commit, WAIT_S)
+        until(lambda: failing.hits > 1, "the first answer has been heard")
+        jump(PASSES_MS)
+        late = committing.exception(WAIT_S)
+    assert isinstance(late, TransactionTimeout | CommitOutcomeUnknown)
+    assert "UNKNOWN_SERVER_ERROR" in str(late)
     stub.faults.clear()
     stub.faults.on(api).times(1).error(FAILED)
     assert resumed.commit(WAIT_S).outcome is Outcome.COMMITTED

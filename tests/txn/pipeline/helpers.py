@@ -16,7 +16,9 @@ from tests.reading import read_messages
 PARTITIONS: Final = 3
 LIMIT_S: Final = 60.0
 SOURCE, SINK, DEAD = "orders", "invoices", "orders.dead"
-CONSUMER: Final = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20, "reconnect.backoff.max.ms": 200}
+CONSUMER: Final = {"heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20, "reconnect.backoff.max.ms": 200}
+"""No short session: a machine that stands still for seconds would lose the partitions."""
+POLLS, SESSION = "max.poll.interval.ms", "session.timeout.ms"
 PRODUCER: Final = {
     "linger_ms": 0,
     "retry_backoff_ms": 5,
@@ -36,7 +38,9 @@ QUICK: Final[dict[str, Any]] = {
 
 def settings_for(bootstrap: str, **changed: Any) -> dict[str, Any]:
     """Settings with short pauses. A setting of the consumer that is None is left to librdkafka."""
-    consumer = {name: value for name, value in {**CONSUMER, **changed.pop("consumer", {})}.items() if value is not None}
+    given = changed.pop("consumer", {})
+    session = {SESSION: given[POLLS]} if POLLS in given else {}  # librdkafka takes no longer one than that
+    consumer = {name: value for name, value in {**CONSUMER, **session, **given}.items() if value is not None}
     more = {"consumer": consumer, "producer": {**PRODUCER, **changed.pop("producer", {})}}
     return {**QUICK, "bootstrap_servers": bootstrap, **more, **changed}
 

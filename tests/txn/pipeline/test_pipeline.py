@@ -129,7 +129,7 @@ def test_stop_while_the_place_to_begin_is_not_known(stub: BrokerStub) -> None:
 def test_the_name_of_the_group_protocol_in_capitals(stub: BrokerStub, caplog: pytest.LogCaptureFixture) -> None:
     """librdkafka takes it in any case, and so does the pipeline: librdkafka does not warn of a call that is another protocol's."""
     order(stub.bootstrap, range(N))
-    consumer = {"group.protocol": "CONSUMER", "session.timeout.ms": None, "heartbeat.interval.ms": None}
+    consumer = {"group.protocol": "CONSUMER", "heartbeat.interval.ms": None}
     assert quick(stub, bill, consumer=consumer).run_until_idle(timeout=LIMIT_S).records_in == N
     assert "incremental_assign" not in caplog.text
 
