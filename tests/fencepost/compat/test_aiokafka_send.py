@@ -295,7 +295,7 @@ def test_a_batch_without_room_is_not_sent_in_part(jump: Jump, transactional: boo
 
     async def waits_for_room(producer: AIOKafkaProducer, batch: BatchBuilder) -> asyncio.Task[Any]:
         waiting = asyncio.create_task(producer.send_batch(batch, "t", partition=0))
-        inner = getattr(producer.underlying, "_inner", producer.underlying)
+        inner: Any = getattr(producer.underlying, "_inner", producer.underlying)
         while not inner._accumulator.waiting:
             await asyncio.sleep(0)
         return waiting
