@@ -20,7 +20,6 @@ from fencepost.producer.core.idempotence.sequence import SEQUENCE_RING, advance
 from fencepost.producer.core.idempotence.transaction_hooks import Transactions
 from fencepost.producer.errors import ConfigError, DeliveryError, Fatal, FencepostError, Misuse, ProducerClosed, again, plain
 from fencepost.producer.foundations.counted import counted
-from fencepost.producer.foundations.rlock import RLock
 from fencepost.producer.foundations.timeouts import seconds
 from fencepost.producer.network.exit_and_fork import ExitGuard
 from fencepost.producer.producer import Producer
@@ -64,7 +63,6 @@ class Participant(Producer):
                 raise ConfigError(f"{key}={given[key]!r}: a participant has no such setting, the participation contains the id")
         self._shared_identity = SharedIdentity()
         self._participation: Participation | None = None
-        self._leaving = RLock()
         super().__init__(None, **given)
 
     def _guard(self) -> ExitGuard:
@@ -123,8 +121,12 @@ class Participant(Producer):
             self._drain(limit_s)
         except TimeoutError as late:
             raise TransactionTimeout(f"finish: {late}") from None
-        with self._leaving:
-            return self._leave(participation)
+        self._refuse_left(participation)
+        written = self._accounts(participation)
+        self._refuse_left(participation)
+        # No calls from here on: Ctrl-C could strike at each, and what was written would be lost.
+        self._participation = None
+        return written
 
     def abandon(self, timeout: SupportsFloat | None = None) -> None:
         """Give the participation up, after a failure or because its result is not needed. Unsent records fail with DeliveryAborted. The
@@ -137,8 +139,7 @@ class Participant(Producer):
         self._stop()
         if self._shared_identity.death is None:
             self._ask(ParticipantCall(None), limit_s, "abandon")
-        with self._leaving:
-            self._participation = None
+        self._participation = None
 
     def close(self, timeout: SupportsFloat | None = None) -> None:
         """Abandon the participation, if there is one, and end the producer. Calling it again does nothing."""
@@ -241,15 +242,16 @@ class Participant(Producer):
             raise again(NO_PARTICIPATION)
         return self._participation
 
-    def _leave(self, participation: Participation) -> list[Written]:
-        """What was written. The participation is over, unless another thread has left it already: then its records count no more."""
+    def _refuse_left(self, participation: Participation) -> None:
         if self._participation is not participation:
             raise NoParticipation("finish: another thread has left this participation meanwhile, by finish, abandon or close")
+
+    def _accounts(self, participation: Participation) -> list[Written]:
+        """What was written, if nothing has failed."""
         self._refuse_spoilt()
         if self._shared_identity.death is not None:
             raise again(self._shared_identity.death)
         accounts = [self._account(*each) for each in sorted(participation.sequences)]
-        self._participation = None
         return [each for each in accounts if each.records]
 
     def _account(self, topic: str, partition: int, first: int) -> Written:

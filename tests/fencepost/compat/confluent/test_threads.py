@@ -97,11 +97,8 @@ def test_a_message_while_the_producer_is_replaced(stub: BrokerStub, monkeypatch:
     refused, go_on = threading.Event(), threading.Event()
     close = Underlying.close
 
-    class Slow:
+    class Slow(PlainProducer):
         """The old producer, whose refusal takes its time."""
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(old, name)
 
         def try_send(self, *arguments: Any, **options: Any) -> Any:
             try:
@@ -116,8 +113,8 @@ def test_a_message_while_the_producer_is_replaced(stub: BrokerStub, monkeypatch:
         late.begin()
         assert refused.wait(WAIT_S)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(producer, "_plain", Slow())
+    with Slow(bootstrap_servers=stub.bootstrap) as slow, monkeypatch.context() as patched:
+        patched.setattr(producer, "_plain", slow)
         patched.setattr(Underlying, "close", closed)
         producer.purge()
         new: Any = producer.underlying
