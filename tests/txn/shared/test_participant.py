@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from fencepost.broker_stub import BrokerStub
+from fencepost.broker_stub.faults.rules import Fault
+from fencepost.producer.accumulator.batch import RecordFuture
 from fencepost.producer.errors import ConfigError, Fenced, FencepostError, Misuse, ProducerClosed, RecordTooLarge
 from fencepost.producer.wire import Api, ErrorCode
 from fencepost.producer.wire.messages.add_to_txn import AddPartitionsToTxnRequest
@@ -336,15 +338,21 @@ def test_calls_that_do_not_fit() -> None:
             call()
 
 
-def test_a_finish_that_takes_too_long(site: Site) -> None:
-    """TransactionTimeout, and nothing is decided: it can be called again, or the participation given up; what was on its way is waited
-    for."""
+def with_a_held_record(site: Site) -> tuple[Participant, Transaction, Fault, list[RecordFuture]]:
+    """A participant that has sent three records; the stub holds the request with the first one."""
     participant = site.participant()
     tx = site.begin()
     held = site.stub.faults.on(Api.PRODUCE).before().times(1).hold()
     participant.begin(tx.share(TPS[:1]), LIMIT_S)
     futures = [participant.send("t", b"row", partition=0) for _ in range(3)]
     assert held.wait(1, LIMIT_S)
+    return participant, tx, held, futures
+
+
+def test_a_finish_that_takes_too_long(site: Site) -> None:
+    """TransactionTimeout, and nothing is decided: it can be called again, or the participation given up; what was on its way is waited
+    for."""
+    participant, tx, held, futures = with_a_held_record(site)
     with pytest.raises(TransactionTimeout, match="finish: 3 records have no outcome"):
         participant.finish(0.01)
     taken = []
@@ -366,12 +374,7 @@ def test_a_finish_that_takes_too_long(site: Site) -> None:
 def test_a_finish_while_another_thread_leaves(site: Site, leave: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
     """The records that the other thread gave up are not in the log: the finish that waited for them raises, and does not return the
     accounts of the others as if all were acknowledged. Of two that finish, one gets the accounts."""
-    participant = site.participant()
-    tx = site.begin()
-    held = site.stub.faults.on(Api.PRODUCE).before().times(1).hold()
-    participant.begin(tx.share(TPS[:1]), LIMIT_S)
-    futures = [participant.send("t", b"row", partition=0) for _ in range(3)]
-    assert held.wait(1, LIMIT_S)
+    participant, tx, held, futures = with_a_held_record(site)
     drain = participant._drain
     waits, has_left = threading.Event(), threading.Event()
     finisher = ThreadPoolExecutor(1)

@@ -53,7 +53,7 @@ class Produced:
 
 def test_a_message_that_comes_between_the_steps_of_a_close(stub: BrokerStub, monkeypatch: pytest.MonkeyPatch) -> None:
     """A `produce` found the producer open, and its topic is not known. It is refused, or its callback is called: no message is lost
-    without a word, whichever step of the close it meets."""
+    without a word, at any step of the close."""
     steps = ("purge", "end")
     for step in steps:
         producer = Producer({"bootstrap.servers": stub.bootstrap})
